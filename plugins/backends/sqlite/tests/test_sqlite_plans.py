@@ -19,7 +19,7 @@ from memoranda_backend.sql import ITEM_COLUMNS, PAYLOAD_COLUMNS, Statement
 from memoranda_sqlite import SQLiteMemoryStore
 from memoranda_sqlite.dialect import register_functions
 from memoranda_sqlite.searching import find_rows
-from memoranda_sqlite.statements import SQLiteStatements
+from memoranda_sqlite.statements import SQLiteStatements, only_staying
 
 SCOPES = [
     MemoryMetadata(),
@@ -65,6 +65,20 @@ def test_what_every_window_of_a_session_shows_has_an_index_of_its_own(
     wanted = Filter("", MemoryMetadata(user_id="u", session_id="s"), archived=archived, further=(ALIVE, staying))
     found = plan(connection, STATEMENTS.search(wanted, Page(order="added")))
     assert "memory_items_by_staying (session_id=?" in found
+
+
+@pytest.mark.parametrize("archived", [False, True])
+@pytest.mark.parametrize("kind", [None, "summary", ("human", "system")], ids=repr)
+def test_the_statement_of_what_stays_is_that_of_the_filter_with_this_condition(
+    archived: bool, kind: str | tuple[str, ...] | None
+) -> None:
+    staying = Value("memory_type", False, "$in", list(STAYING))
+    for scope in SCOPES:
+        if scope.session_id is not None:
+            wanted = Filter("", scope, kind, archived=archived, further=(Created(NOW, LATER), ALIVE))
+            page = STATEMENTS.search(wanted, Page(20, order="added"))
+            text, values = STATEMENTS.search(wanted.also(staying), Page(7, order="added"))
+            assert only_staying(page, 7) == (text, values)
 
 
 @given(st.data())

@@ -34,7 +34,7 @@ from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.files import Database, url_of
 from memoranda_sqlite.payload_changes import payload_changes
 from memoranda_sqlite.scanning import listed, scanned
-from memoranda_sqlite.searching import DIRECT_LIMIT, count_rows, search_page
+from memoranda_sqlite.searching import DIRECT_LIMIT, count_rows, search_page, search_window
 from memoranda_sqlite.statements import INSERT, STATEMENTS, ScopedUpsert, Upsert
 from memoranda_sqlite.tables import CONTENT, ID, BoundRow, all_packed, packed
 from memoranda_sqlite.transactions import Transactions, keep_vectors, next_expiry
@@ -68,6 +68,7 @@ class SQLiteEngine(Engine):
         Capability.FORK,
     }
     packer = staticmethod(all_packed)
+    reads_staying = True
     ranks_together = True
 
     def __init__(self, database: Database, embeddings: Embeddings | None, weights: Weights | None) -> None:
@@ -335,7 +336,8 @@ class SQLiteEngine(Engine):
             of_rows = partial(readable, unpack_payload)
             found = await search_page(self._connected, STATEMENTS, query.wanted, query.page, of_rows, PAYLOAD_COLUMNS)
         else:
-            found = await search_page(self._connected, STATEMENTS, query.wanted, query.page, self._readable)
+            search = search_window if query.staying else search_page
+            found = await search(self._connected, STATEMENTS, query.wanted, query.page, self._readable)
         return found  # type: ignore[no-any-return]  # The form of the query says what it is.
 
     def _connected(self) -> Connections:
