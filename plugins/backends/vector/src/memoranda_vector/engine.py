@@ -31,7 +31,6 @@ from memoranda.store.backend import (
     Listing,
     Opened,
     Opening,
-    Page,
     Query,
     Write,
     Written,
@@ -42,7 +41,7 @@ from memoranda_backend.ranking import Weights, has_text
 from memoranda_vector.batch_columns import ItemVectors, private_copies, private_copy
 from memoranda_vector.batch_plan import ATTEMPTS, BatchPlan, checked_items, ids_of, plan_batch
 from memoranda_vector.deleted_items import DeletedItem, matching
-from memoranda_vector.filtering import matching_rows, newest_row, owners_of
+from memoranda_vector.filtering import matching_rows, newest_row, owners_of, staying_before
 from memoranda_vector.search import Searcher
 from memoranda_vector.stored_items import StoredItems
 from memoranda_vector.table import Table
@@ -69,6 +68,7 @@ class VectorEngine(Engine):
         Capability.SEMANTIC,
         Capability.HYBRID,
     }
+    reads_staying = True
 
     def __init__(self, embeddings: Embeddings, weights: Weights, ann: bool, ann_above: int) -> None:
         dimension = whole_number(embeddings.dimension, "embeddings.dimension", least=1)
@@ -245,16 +245,20 @@ class VectorEngine(Engine):
             if mode == "semantic":
                 return await self._searcher.by_meaning(text, query.wanted, query.page.limit)
             return await self._searcher.by_words(text, query.wanted, query.page.limit, with_meaning=mode == "hybrid")
-        found = await self._search(query.wanted, query.page)
+        found = await self._search(query)
         return list(map(Payload.of, found)) if query.form == "payloads" else found
 
     async def _get_many(self, ids: Sequence[str]) -> list[MemoryItem]:
         rows = [row for item_id in ids if (row := self._table.row_of(item_id)) is not None]
         return await offload(len(rows), _copies, [self._table.item(row) for row in rows])
 
-    async def _search(self, wanted: Filter, page: Page) -> list[MemoryItem]:
-        rows = self._table.newest_first(await matching_rows(self._table, wanted), page.end, page.order)
-        items = self._table.items_of(rows[page.offset :])
+    async def _search(self, query: Query[Any]) -> list[MemoryItem]:
+        page = query.page
+        matching = await matching_rows(self._table, query.wanted)
+        rows = self._table.newest_first(matching, page.end, page.order)[page.offset :]
+        if query.staying and len(rows) == page.limit:
+            rows = np.concatenate([rows, staying_before(self._table, matching, rows)])
+        items = self._table.items_of(rows)
         return await offload(len(items), _copies, items)
 
     @uninterrupted

@@ -29,6 +29,7 @@ from memoranda.store.backend import (
     OfUsers,
     Value,
 )
+from memoranda.windowing import STAYING
 from memoranda_vector.batch_columns import microseconds
 from memoranda_vector.column_index import NONE, ColumnIndex, Rows
 from memoranda_vector.table import Table
@@ -40,6 +41,8 @@ _OPERATORS = ("$eq", "$ne", "$in")
 
 _COUNTING = 100
 """How many rows are counted in the time that one item takes."""
+
+_ONLY_STAYING = Value("memory_type", False, "$in", list(STAYING))
 
 _Candidates = tuple[int, Callable[[], Rows]]
 """The number of rows, at most, and a function that lists them."""
@@ -56,6 +59,13 @@ async def matching_rows(table: Table, wanted: Filter) -> Rows | None:
     numbers = table.listed(rows).tolist()
     matching = await offload(filter_weight(len(numbers)), _matching, table, numbers, wanted)
     return np.array([row for row, item in matching if table.items[row] is item], dtype=np.int32)
+
+
+def staying_before(table: Table, rows: Rows | None, page: Rows) -> Rows:
+    """Return the rows that were added before those of a page and stay in every window, the last added first."""
+    rows = table.listed(rows)
+    rows = rows[table.added[rows] < table.added[page[-1]]]
+    return table.newest_first(rows[_passing(table, _ONLY_STAYING, rows)], order="added")
 
 
 def newest_row(table: Table, wanted: Filter, after: int = -1) -> int | None:
