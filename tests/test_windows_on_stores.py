@@ -47,7 +47,9 @@ def engines() -> Iterator[Engines]:
         yield started
 
 
-@pytest.fixture(params=[("postgres", ""), ("postgres", "&partitions=3")], ids=["postgres", "partitions"])
+@pytest.fixture(
+    params=[("postgres", ""), ("postgres", "&partitions=3"), ("redis", "")], ids=["postgres", "partitions", "redis"]
+)
 def url(request: pytest.FixtureRequest, engines: Engines, tmp_path: Path) -> Iterator[str]:
     """The URL of an empty store of an engine that reads both at once."""
     engine, options = request.param
@@ -87,6 +89,7 @@ async def forked(store: Store, chance: Random, times: int) -> MemoryMetadata:
     return place
 
 
+# Redis looks at two thousand items in one call, and returns five hundred.
 @pytest.mark.parametrize("count", [60, 2_600])
 async def test_what_stays_is_the_same_in_one_read_or_in_two(url: str, count: int) -> None:
     chance = Random(count)
