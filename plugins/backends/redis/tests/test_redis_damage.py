@@ -115,6 +115,13 @@ async def test_reading_leaves_out_what_cannot_be_read(
     assert SECRET not in caplog.text
 
 
+async def test_what_cannot_be_read_takes_no_place_in_a_window(damaged: RedisMemoryStore) -> None:
+    await damaged.delete("last")
+    await damaged.add_many([AIMemory(id=f"answer {number}", content="tea", metadata=ADA) for number in range(4)])
+    shown = await damaged.window(metadata=ADA, rounds=1)
+    assert [item.id for item in shown] == ["first", *(f"answer {number}" for number in range(4))]
+
+
 async def test_get_says_which_item_cannot_be_read(damaged: RedisMemoryStore) -> None:
     with pytest.raises(CorruptStoreError) as caught:
         await damaged.get("damaged")

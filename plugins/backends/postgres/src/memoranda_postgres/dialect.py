@@ -9,8 +9,9 @@ from typing import Any
 from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
 from memoranda.store import Order
-from memoranda.store.backend import Condition, Filter, InScope, Listing, Page, Value, key_bounds
+from memoranda.store.backend import AS_ADDED, Condition, Filter, InScope, Listing, Page, Value, key_bounds
 from memoranda.trust import Trust
+from memoranda.windowing import STAYING
 from memoranda_backend.sql import Change, Dialect, Parameters, Statement, Statements, trust_text
 from memoranda_postgres.rows import READ_COLUMNS, UPDATED, jsonb_text, owner_of, value_condition
 from memoranda_postgres.terms import FOLDED
@@ -258,6 +259,23 @@ class PostgresStatements(Statements):
         """Select a page of the items that match."""
         text, values = super().search(wanted, page, columns)
         return _in_order_of_adding(text, page.order), values
+
+    def window(self, wanted: Filter, page: Page) -> Statement:
+        """Select a page of the items that match, newest first in the order of adding.
+
+        If it is full, the older ones that stay in every window follow. Their places are compared as a sum, so that the
+        server does not take the index in the order of adding: it would expect few places in a range of unknown end.
+        """
+        columns = (*self.dialect.read_columns, SEQUENCE)
+        newest, values = self.search(wanted, page, columns)
+        said, _ = self.search(wanted, AS_ADDED, columns)  # Its conditions bind the same values.
+        oldest = f"SELECT CASE WHEN count(*) = {page.limit} THEN min({SEQUENCE}) END FROM newest"
+        staying = ", ".join(map(literal, STAYING))
+        text = (
+            f"WITH newest AS ({newest}) SELECT * FROM newest UNION ALL SELECT * FROM ({said}) AS said "
+            f"WHERE memory_type IN ({staying}) AND {SEQUENCE} + 0 < ({oldest}) ORDER BY {SEQUENCE} DESC"
+        )
+        return text, values
 
     def search_newest(self, wanted: Filter, page: Page, size: int, columns: Sequence[str] = ()) -> Statement:
         """Select a page of the items that contain the query, among the newest ``size`` that meet the other conditions.

@@ -13,7 +13,7 @@ from asyncpg import InvalidCatalogNameError
 from memoranda.errors import EmbeddingError, IdConflictError, StoreNotFoundError, StoreUnavailableError
 from memoranda.items import Changes, MemoryItem
 from memoranda.loops import CallsUnderWay, offload
-from memoranda.store import Capability, Finding, Owner, copy_item
+from memoranda.store import EVERYTHING, Capability, Finding, Owner, copy_item
 from memoranda.store.backend import (
     BASE_CAPABILITIES,
     Change,
@@ -30,6 +30,7 @@ from memoranda.store.backend import (
     Written,
 )
 from memoranda_backend.ranking import embed_passages, has_text, normalised
+from memoranda_backend.windows import staying_apart
 from memoranda_postgres.conditional_writes import ConditionalWrites
 from memoranda_postgres.dialect import PostgresDialect, PostgresStatements
 from memoranda_postgres.health import examine
@@ -56,6 +57,10 @@ T = TypeVar("T")
 
 _NOTHING = Written()
 
+_MOST_PARTS = 5
+"""Of how many parts a filter may be so that one statement reads a whole window. The driver keeps no long text prepared,
+and a branch of several forks would be planned with every read."""
+
 
 class PostgresEngine(Engine):
     """Keeps items in one schema of a PostgreSQL database, which many processes may use at once."""
@@ -70,6 +75,7 @@ class PostgresEngine(Engine):
         Capability.FORK,
     }
     packer = staticmethod(all_packed)
+    reads_staying = True
 
     def __init__(
         self,
@@ -337,9 +343,16 @@ class PostgresEngine(Engine):
                 found = await self._retrieval.rank(text, query.wanted, query.page.limit, mode)
         elif query.form == "payloads":
             found = await self._reader.payloads(query.wanted, query.page)
+        elif query.staying and query.page.limit < EVERYTHING:  # A page of everything has nothing beyond it.
+            found = await self._window(query)
         else:
             found = await self._reader.items(query.wanted, query.page)
         return found  # type: ignore[no-any-return]  # The form of the query says what it is.
+
+    async def _window(self, query: Query[Any]) -> list[MemoryItem]:
+        if len(query.wanted.parts()) > _MOST_PARTS:
+            return await staying_apart(self.read, query)
+        return await self._reader.window(query.wanted, query.page)
 
     def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
         """Yield all items that match, oldest first in the order of the query's page."""

@@ -122,6 +122,11 @@ class Reader:
         """Return a page of the items that match."""
         return self._items(await self._matching(wanted, page))
 
+    async def window(self, wanted: Filter, page: Page) -> list[MemoryItem]:
+        """Return a page of the items that match, in the order of adding, and the older ones that stay in a window."""
+        with self._server.reading(users_of(wanted)):
+            return self._items(await self._server.fetch(*self._statements.window(wanted, page)))
+
     async def payloads(self, wanted: Filter, page: Page) -> list[Payload]:
         """Return a page of the payloads of the items that match."""
         return readable(unpack_payload, await self._matching(wanted, page, PAYLOAD_COLUMNS))

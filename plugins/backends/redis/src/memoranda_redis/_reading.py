@@ -12,6 +12,7 @@ from memoranda.items import SCOPE_FIELDS, Changes, MemoryItem, Payload
 from memoranda.shapes import json_text
 from memoranda.store import EVERYTHING, Order, Owner, namespace_of
 from memoranda.store.backend import Engine, Filter, Listing, Opening, Page, Query, readable
+from memoranda_backend.windows import staying_apart
 from memoranda_redis._connection import RedisConnection, Script
 from memoranda_redis._reading_scripts import (
     CHANGED,
@@ -126,6 +127,28 @@ class Reading(Engine):
             if position >= page.end:
                 break
         return found
+
+    async def _window(self, query: Query[Any]) -> list[MemoryItem]:
+        """Return a page of the items that match, in the order of adding, and the older ones that stay in a window."""
+        asked, incomplete = script_filter(query.wanted)
+        if not incomplete and ids_of(query.wanted) is None:
+            rows = await self._window_rows(json_text(asked), query.page.end)
+            stored = readable(partial(read_stored, types=self.item_types), rows)
+            if len(stored) == len(rows):
+                return [row.item for row in stored[query.page.offset :]]
+        # Only Python can tell where the page ends.
+        return await staying_apart(self.read, query)
+
+    async def _window_rows(self, asked: str, size: int) -> list[bytes]:
+        """Return the newest rows, so many of them, and the older ones of items that stay in every window."""
+        rows: list[bytes] = []
+        cursor = b""
+        while True:
+            left = max(size - len(rows), 0)
+            cursor, *more = await self.run(FIND, ["live", "added", "newest", asked, PAGE, cursor, EFFORT, left])
+            rows += more
+            if not cursor:
+                return rows
 
     async def _ordered(
         self, wanted: Filter, family: Family, order: Order, first: First, limit: int

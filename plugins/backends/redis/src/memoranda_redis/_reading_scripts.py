@@ -20,6 +20,7 @@ from memoranda.store.backend import (
     OfUsers,
     Value,
 )
+from memoranda.windowing import STAYING
 from memoranda_redis._connection import Script
 from memoranda_redis._lua import SHARED
 
@@ -112,11 +113,15 @@ def _are_texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, str) for each in value)
 
 
+_STAYING = ", ".join(f"{kind} = true" for kind in STAYING)
+
 FIND = Script(
     SHARED
+    + f"local STAYING = {{{_STAYING}}}"
     + """
 local family, by, newest, asked = ARGV[1], ARGV[2], ARGV[3] == 'newest', cjson.decode(ARGV[4])
 local limit, cursor, effort, limits = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7]), limits_of(asked)
+local left = tonumber(ARGV[8] or limit)
 if not asked.over then sweep(asked.now, 1000) end
 
 local index = shortest(by == 'added' and family == 'live' and 'said' or family, limits, asked)
@@ -126,8 +131,12 @@ while seen < effort do
   local members, cursors = page(index, by, newest, asked, cursor, 100)
   for position, member in ipairs(members) do
     local id = string.sub(member, 49)
-    local item = whole(id)
-    if not item then
+    -- Behind the page, no more than the type is read of most items.
+    local sought = #rows <= left or STAYING[redis.pcall('HGET', item_key(id), 'k')]
+    local item = sought and whole(id)
+    if not sought then
+      -- No window shows it.
+    elseif not item then
       rows[#rows + 1] = member
     elseif not item[1] then
       -- The key holds something, but no item: return its member alone.
@@ -151,8 +160,9 @@ return rows
 """
 )
 """Keys: the base. Arguments: the family, the order (``created``, or ``added`` for live items), ``newest`` or ``oldest``
-first, the filter, the limit, the cursor, and how many items to check. Returns the next cursor (empty at the end), then
-the rows; a row is the member alone where the key holds no item.
+first, the filter, the limit, the cursor, how many items to check, and after how many rows only those of items follow
+that stay in every window; without it, any follow. Returns the next cursor (empty at the end), then the rows; a row is
+the member alone where the key holds no item.
 """
 
 ROWS = Script(

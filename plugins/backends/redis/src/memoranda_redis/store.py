@@ -98,6 +98,7 @@ class RedisEngine(Writing):
         Capability.PURGE,
         Capability.TTL,
     }
+    reads_staying = True
 
     def __init__(
         self, address: Address, namespace: str, *, timeout: float | None = None, max_connections: int | None = None
@@ -170,6 +171,8 @@ class RedisEngine(Writing):
             found = await (self._get(ids[0]) if len(ids) == 1 else self._get_many(ids))
         elif query.ranking is not None:
             found = await self._ranked(query)
+        elif query.staying:
+            found = await self._window(query)
         else:
             found = await self._search(query.wanted, query.page)
             if query.form == "payloads":
