@@ -29,12 +29,13 @@ from memoranda.store.backend import (
     readable,
 )
 from memoranda_backend.sql import PAYLOAD_COLUMNS, unpack, unpack_payload, unpack_readable
+from memoranda_backend.windows import staying_apart
 from memoranda_sqlite import erasing, schema
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.files import Database, url_of
 from memoranda_sqlite.payload_changes import payload_changes
 from memoranda_sqlite.scanning import listed, scanned
-from memoranda_sqlite.searching import DIRECT_LIMIT, count_rows, search_page, search_window
+from memoranda_sqlite.searching import DIRECT_LIMIT, count_rows, search_page, window_at_once
 from memoranda_sqlite.statements import INSERT, STATEMENTS, ScopedUpsert, Upsert
 from memoranda_sqlite.tables import CONTENT, ID, BoundRow, all_packed, packed
 from memoranda_sqlite.transactions import Transactions, keep_vectors, next_expiry
@@ -336,9 +337,17 @@ class SQLiteEngine(Engine):
             of_rows = partial(readable, unpack_payload)
             found = await search_page(self._connected, STATEMENTS, query.wanted, query.page, of_rows, PAYLOAD_COLUMNS)
         else:
-            search = search_window if query.staying else search_page
-            found = await search(self._connected, STATEMENTS, query.wanted, query.page, self._readable)
+            found = await self._searched(query)  # type: ignore[arg-type]  # The form of the query says so.
         return found  # type: ignore[no-any-return]  # The form of the query says what it is.
+
+    async def _searched(self, query: Query[MemoryItem]) -> list[MemoryItem]:
+        if not query.staying:
+            return await search_page(self._connected, STATEMENTS, query.wanted, query.page, self._readable)
+        rows = window_at_once(self.connections, STATEMENTS, query.wanted, query.page)
+        found = [] if rows is None else self._readable(rows)
+        if rows is None or len(found) < len(rows):  # Others take the place of those that cannot be read.
+            return await staying_apart(self.read, query)
+        return found
 
     def _connected(self) -> Connections:
         return self.connections

@@ -12,9 +12,9 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from memoranda.items import MemoryItem, MemoryMetadata
+from memoranda.items import MemoryMetadata
 from memoranda.store import EVERYTHING
-from memoranda.store.backend import AS_ADDED, Contains, Filter, Page, names_nothing
+from memoranda.store.backend import Contains, Filter, Page, names_nothing
 from memoranda_backend.sql import ITEM_COLUMNS, Parameters
 from memoranda_sqlite.connections import Connections
 from memoranda_sqlite.faults import primary_code
@@ -22,7 +22,7 @@ from memoranda_sqlite.reading import MOST_ASKED, one_snapshot
 from memoranda_sqlite.statements import SQLiteStatements, is_place, names_user_and_session, only_staying
 from memoranda_sqlite.tables import TABLE
 from memoranda_sqlite.text_index import trigram_query
-from memoranda_sqlite.values import GUARD, ONLY_STAYING, is_staying
+from memoranda_sqlite.values import GUARD, is_staying
 
 T = TypeVar("T")
 
@@ -71,34 +71,13 @@ async def search_page(
         asked = Page(min(asked.limit + page.limit - len(found), EVERYTHING), page.offset, page.order)
 
 
-async def search_window(
-    opened: Callable[[], Connections],
-    statements: SQLiteStatements,
-    wanted: Filter,
-    page: Page,
-    of_rows: Callable[[list[Any]], list[MemoryItem]],
-) -> list[MemoryItem]:
-    """Return the newest items that match, in the order of adding, and behind a full page what else a window shows.
-
-    That is what ``Query.staying`` asks for.
-    """
-    rows = _window_at_once(opened(), statements, wanted, page)
-    if rows is not None:
-        found = of_rows(rows)
-        if len(found) == len(rows):
-            return found
-    found = await search_page(opened, statements, wanted, page, of_rows)
-    if len(found) < page.limit:
-        return found
-    known = {item.id for item in found}
-    staying = await search_page(opened, statements, wanted.also(ONLY_STAYING), AS_ADDED, of_rows)
-    return found + [item for item in staying if item.id not in known]
-
-
-def _window_at_once(
+def window_at_once(
     connections: Connections, statements: SQLiteStatements, wanted: Filter, page: Page
 ) -> list[Any] | None:
-    """Return the rows of a page and of what stays before it, or None if these are not two short statements."""
+    """Return the rows of a page in the order of adding and of what stays before it, as ``Query.staying`` asks for.
+
+    None if these are not two short statements of the event loop.
+    """
     of_session = wanted.metadata is not None and wanted.metadata.session_id is not None
     # Archived items have a place of their own in the index. A branch names several sessions instead of one.
     if not of_session or wanted.archived is None or wanted.query or page.end > DIRECT_LIMIT:

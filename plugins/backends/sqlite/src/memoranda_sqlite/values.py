@@ -24,12 +24,12 @@ from memoranda_sqlite.tables import FURTHER_COLUMNS, LATEST, OLDEST, STAYING, mi
 _TEXT_COLUMNS = frozenset({*ITEM_COLUMNS, *FURTHER_COLUMNS} - {"metadata", "extra_json", "version", "namespace"})
 _COMPARED = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _LARGEST = 2**63 - 1
-ONLY_STAYING = Value("memory_type", False, "$in", ["system", "summary"])
+_STAYING = Value("memory_type", False, "$in", ["system", "summary"])
 
 
 def is_staying(condition: Condition) -> bool:
     """Return True if a condition asks for system items and summaries, as every window does."""
-    return condition == ONLY_STAYING
+    return condition == _STAYING
 
 
 def value_text(parameters: Parameters, condition: Value) -> str:
