@@ -61,6 +61,8 @@ _MOST_PARTS = 5
 """Of how many parts a filter may be so that one statement reads a whole window. The driver keeps no long text prepared,
 and a branch of several forks would be planned with every read."""
 
+_MOST_LONG = 10_000
+
 
 class PostgresEngine(Engine):
     """Keeps items in one schema of a PostgreSQL database, which many processes may use at once."""
@@ -101,6 +103,8 @@ class PostgresEngine(Engine):
         self._index: TermIndex
         self._index_filler: IndexFiller
         self._vectors: Vectors | None = None
+        self._long: set[int] = set()
+        """Hashes of the scopes and page sizes for which there was a full page."""
 
     # Lifecycle
 
@@ -350,9 +354,19 @@ class PostgresEngine(Engine):
         return found  # type: ignore[no-any-return]  # The form of the query says what it is.
 
     async def _window(self, query: Query[Any]) -> list[MemoryItem]:
-        if len(query.wanted.parts()) > _MOST_PARTS:
-            return await staying_apart(self.read, query)
-        return await self._reader.window(query.wanted, query.page)
+        """Answer a query with ``staying``: by one statement for a conversation that had a full page before.
+
+        For a shorter one, the page alone takes less time.
+        """
+        place = hash((query.wanted.metadata, query.page.limit))
+        if place in self._long and len(query.wanted.parts()) <= _MOST_PARTS:
+            return await self._reader.window(query.wanted, query.page)
+        found = await staying_apart(self.read, query)
+        if len(found) >= query.page.limit:
+            if len(self._long) >= _MOST_LONG:
+                self._long.clear()
+            self._long.add(place)
+        return found
 
     def stream(self, query: Query[MemoryItem]) -> AsyncGenerator[MemoryItem, None]:
         """Yield all items that match, oldest first in the order of the query's page."""
