@@ -101,3 +101,17 @@ async def test_the_schema_of_a_later_release_is_refused(old_url: str, monkeypatc
             pass
     with pytest.raises(SchemaTooNewError):
         await PostgresMemoryStore(old_url).init()
+
+
+async def test_a_database_of_the_schema_before_gets_the_index_that_it_lacks(old_url: str) -> None:
+    connection = await asyncpg.connect(old_url)
+    await connection.execute("DROP INDEX memory_items_staying")
+    await connection.execute("UPDATE memory_schema SET version = 3")
+    await connection.close()
+
+    async with PostgresMemoryStore(old_url) as store:
+        assert await store.count() == 1
+        assert all(finding.ok for finding in await store.doctor())
+
+    assert await fetch(old_url, "SELECT 1 FROM pg_indexes WHERE indexname = 'memory_items_staying'")
+    assert [row["version"] for row in await fetch(old_url, "SELECT version FROM memory_schema")] == [VERSION]

@@ -237,6 +237,18 @@ class TestPlans:
         assert "Seq Scan" not in kinds
         assert "Sort" not in kinds
 
+    @pytest.mark.parametrize("what", ["a session", "a user's session"])
+    async def test_what_stays_in_a_window_is_read_through_its_index_however_long_the_session_is(
+        self, full: str, what: str
+    ) -> None:
+        staying = asked(LIVE[what], memory_type=("system", "summary"))
+        for statement in (
+            STATEMENTS.window(asked(LIVE[what]), Page(20, order="added")),
+            STATEMENTS.search(staying, Page(order="added")),
+        ):
+            nodes = await explained(full, *statement)
+            assert "memory_items_staying" in {node.get("Index Name") for node in nodes}
+
     @pytest.mark.rare
     @pytest.mark.parametrize("what", LIVE)
     async def test_a_span_of_time_is_read_from_an_index_alone_as_far_as_it_goes(self, full: str, what: str) -> None:

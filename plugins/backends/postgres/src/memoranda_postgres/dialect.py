@@ -21,6 +21,11 @@ SEQUENCE = "added"
 EVERY_ITEM = f"{SEQUENCE} > 0"
 """A condition that every item meets; it lets the index in the order of adding serve a statement."""
 
+STAYING_ITEMS = "memory_type IN ('system', 'summary')"
+"""The condition on what every window of a conversation shows. The server finds its index by this very text."""
+
+_ONLY_STAYING = Value("memory_type", False, "$in", list(STAYING))
+
 MOMENT = "moment"
 """The column with the time of ``created_at``: a quarter as long as the text, and in the same order."""
 
@@ -202,6 +207,8 @@ class PostgresDialect(Dialect):
 
     def value(self, parameters: Parameters, condition: Value) -> str:
         """Return the condition on a value; see :mod:`memoranda_postgres.rows`."""
+        if condition == _ONLY_STAYING:
+            return STAYING_ITEMS
         return value_condition(self.by_ids, parameters, condition)
 
     def any_id(self, parameters: Parameters, ids: Sequence[str]) -> str:
@@ -270,10 +277,9 @@ class PostgresStatements(Statements):
         newest, values = self.search(wanted, page, columns)
         said, _ = self.search(wanted, AS_ADDED, columns)  # Its conditions bind the same values.
         oldest = f"SELECT CASE WHEN count(*) = {page.limit} THEN min({SEQUENCE}) END FROM newest"
-        staying = ", ".join(map(literal, STAYING))
         text = (
             f"WITH newest AS ({newest}) SELECT * FROM newest UNION ALL SELECT * FROM ({said}) AS said "
-            f"WHERE memory_type IN ({staying}) AND {SEQUENCE} + 0 < ({oldest}) ORDER BY {SEQUENCE} DESC"
+            f"WHERE {STAYING_ITEMS} AND {SEQUENCE} + 0 < ({oldest}) ORDER BY {SEQUENCE} DESC"
         )
         return text, values
 

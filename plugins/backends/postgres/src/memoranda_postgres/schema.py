@@ -37,7 +37,12 @@ def _terms_apart(dialect: PostgresDialect) -> list[str]:
     return [f"ALTER TABLE {dialect.table} DROP COLUMN {TERM_KEYS}"]
 
 
-MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (_terms_apart, drop_terms)
+def _index_alone(dialect: PostgresDialect) -> list[str]:
+    """Change nothing: an index was added."""
+    return []
+
+
+MIGRATIONS: tuple[Callable[[PostgresDialect], list[str]], ...] = (_terms_apart, drop_terms, _index_alone)
 """Migration n returns the statements that lead from schema version n + 1 to n + 2. Missing indexes are created after
 the last one. A released migration never changes."""
 

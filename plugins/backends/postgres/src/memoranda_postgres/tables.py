@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memoranda_postgres.dialect import EVERY_ITEM, MOMENT, PostgresDialect
+from memoranda_postgres.dialect import EVERY_ITEM, MOMENT, STAYING_ITEMS, PostgresDialect
 from memoranda_postgres.terms import FOLDED, TERM_KEYS
 
 TRIGRAM_INDEX = "memory_items_substring"
@@ -57,6 +57,11 @@ def indexes() -> list[Index]:
             "memory_items_said",
             f"(session_id, added, user_id) WHERE session_id IS NOT NULL AND {EVERY_ITEM}",
             "a conversation in the order in which it was said",
+        ),
+        Index(
+            "memory_items_staying",
+            f"(session_id, added, user_id) WHERE session_id IS NOT NULL AND {STAYING_ITEMS}",
+            "what every window of a conversation shows",
         ),
         Index("memory_items_by_task", f"(task_id, {_IN_ORDER} WHERE task_id IS NOT NULL", "reading a task"),
         Index("memory_items_by_agent", f"(agent_id, {_IN_ORDER} WHERE agent_id IS NOT NULL", "reading an agent"),
