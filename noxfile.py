@@ -3,7 +3,7 @@
 Nothing has to be installed first: each session makes its own environment, and the PostgreSQL and Redis that
 tests need come into it from the package index. Arguments after `--` go to pytest (or to the benchmark).
 
-The default run is meant for every change, and takes about twelve minutes on two cores: all suites in one environment
+The default run is meant for every change, and takes about thirteen minutes on two cores: all suites in one environment
 without what is marked slow, and beside them lint, types, docs, wheels, and of what is rare (tests marked so, the oldest
 releases, a distribution with nothing beside it) a stable sample. `nox -s everything` leaves nothing out, and `nox -s
 scale` runs all that is about more than one server.
