@@ -2,43 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from noted_reads import NotesReads, NotesSingleReads
 
 import memoranda
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory
 from memoranda.store import Capability, Store
-from memoranda.store.backend import Engine, Layer, Query
 from memoranda.store.layers import add_layer
 from memoranda_backend.windows import staying_apart
 from servers import Engines
 
 LONG_AGO = "2020-01-01T00:00:00+00:00"
 KINDS = [HumanMemory, AIMemory, AIMemory, SystemMemory, SummaryMemory]
-
-
-class NotesReads(Layer):
-    """Notes what is read; what stays is not asked for with the rest, since a layer may change pages."""
-
-    name = "notes"
-
-    def __init__(self, inner: Engine) -> None:
-        super().__init__(inner)
-        self.queries: list[Query[Any]] = []
-
-    def read(self, query: Query[Any]) -> Coroutine[Any, Any, list[Any]]:
-        self.queries.append(query)
-        return self.inner.read(query)
-
-
-class NotesSingleReads(NotesReads):
-    """Notes what is read, where pages stay as they are."""
-
-    keeps_pages = True
 
 
 @pytest.fixture(scope="module")

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Coroutine
 from random import Random
 from typing import Any
 
 import pytest
+from noted_reads import NotesReads, NotesSingleReads
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory, ToolMemory
 from memoranda.integrity import whole_groups
 from memoranda.store import InMemoryStore
-from memoranda.store.backend import Engine, Layer, Query
 from memoranda.store.layers import add_layer
 from memoranda.windowing import as_said, last_rounds, newest, rounds_within
 
@@ -83,26 +82,6 @@ async def test_a_window_is_that_of_the_whole_history(sessions: int) -> None:
             }
             shown = await store.window(metadata=named, counter=one_token, **bounds)
             assert [item.content for item in shown] == shown_of_all(read, bounds), bounds
-
-
-class NotesReads(Layer):
-    """Notes what is read, and changes nothing of it."""
-
-    name = "notes"
-
-    def __init__(self, inner: Engine) -> None:
-        super().__init__(inner)
-        self.queries: list[Query[Any]] = []
-
-    def read(self, query: Query[Any]) -> Coroutine[Any, Any, list[Any]]:
-        self.queries.append(query)
-        return self.inner.read(query)
-
-
-class NotesSingleReads(NotesReads):
-    """Lets what every window shows be asked for with the rest."""
-
-    keeps_pages = True
 
 
 def shuffled_times(items: list[MemoryItem], chance: Random) -> list[MemoryItem]:

@@ -31,7 +31,7 @@ from memoranda.store.conditions import (
 )
 from memoranda.store.engine import Engine, Layer, Opened, Opening, rank_scope
 from memoranda.store.entry_index import differing
-from memoranda.store.fields import ItemFields, fields_of
+from memoranda.store.fields import fields_of
 from memoranda.store.filters import (
     Filter,
     Page,
@@ -71,16 +71,17 @@ from memoranda.store.requests import (
     successor,
 )
 from memoranda.store.values import ITEM_FIELDS, OPERATORS, Value, moment_text, value_conditions
+from memoranda.store.window import ONLY_STAYING
 
 __all__ = [
-    "AS_ADDED", "BASE_CAPABILITIES", "EVERY_ITEM", "ITEM_FIELDS", "MAX_KEY_BYTES", "OPERATORS", "Action", "Archived",
-    "AtLeast", "Below", "Change", "Condition", "Contains", "Created", "Engine", "Entry", "Expected", "Expiry",
-    "ExtraEquals", "FieldEquals", "Filter", "InBranch", "InScope", "ItemFields", "Layer", "Listing", "Observers",
-    "OfUsers", "Opened", "Opening", "Page", "Past", "Query", "Ranking", "ScopeIndex", "Value", "Write", "Written",
-    "as_one_session", "bare_item", "bare_metadata", "best_of", "check_clearing", "check_expected", "check_filter",
-    "check_item", "check_metadata", "check_owner", "differing", "end_of_life", "extra_matches", "fields_of", "fold",
-    "further_values", "in_order", "is_below", "items_of_ids", "items_where", "json_equal", "keep_trust",
-    "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope", "metadata_matches",
+    "AS_ADDED", "BASE_CAPABILITIES", "EVERY_ITEM", "ITEM_FIELDS", "MAX_KEY_BYTES", "ONLY_STAYING", "OPERATORS",
+    "Action", "Archived", "AtLeast", "Below", "Change", "Condition", "Contains", "Created", "Engine", "Entry",
+    "Expected", "Expiry", "ExtraEquals", "FieldEquals", "Filter", "InBranch", "InScope", "Layer", "Listing",
+    "Observers", "OfUsers", "Opened", "Opening", "Page", "Past", "Query", "Ranking", "ScopeIndex", "Value", "Write",
+    "Written", "as_one_session", "bare_item", "bare_metadata", "best_of", "check_clearing", "check_expected",
+    "check_filter", "check_item", "check_metadata", "check_owner", "differing", "end_of_life", "extra_matches",
+    "fields_of", "fold", "further_values", "in_order", "is_below", "items_of_ids", "items_where", "json_equal",
+    "keep_trust", "key_bounds", "left_out", "make_item", "make_metadata", "merge_scope", "metadata_matches",
     "moment_text", "names_nothing", "next_versions", "of_owner", "one_thread_at_a_time", "payloads_where", "place_of",
     "rank_scope", "readable", "step", "storable", "successor", "value_conditions", "with_lifetime",
 ]  # fmt: skip

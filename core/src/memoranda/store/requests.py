@@ -74,7 +74,7 @@ def items_where(
     staying: bool = False,
 ) -> Query[MemoryItem]:
     """Return the query of a page of the items that match."""
-    return Query(wanted, page, None, deleted, None, "items", reach, shared, staying)
+    return Query(wanted, page, deleted=deleted, reach=reach, shared=shared, staying=staying)
 
 
 def items_of_ids(ids: Sequence[str], reach: Reach = "own") -> Query[MemoryItem]:

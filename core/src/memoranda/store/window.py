@@ -28,6 +28,7 @@ _FURTHER = 4
 """How many times more are read where those do not tell the window."""
 
 ONLY_STAYING = Value("memory_type", False, "$in", list(STAYING))
+"""The condition on what every window of a conversation shows: system items and summaries."""
 
 
 class _Wanted:
@@ -152,7 +153,7 @@ async def read_window(
     # Only this package's own code looks at items that are not shown, so that they need not be copied.
     shared = looked_at is None and counter is None
 
-    async def read(what: Filter, page: Page, staying: bool = False) -> list[MemoryItem]:
+    async def read(what: Filter, page: Page, staying: bool) -> list[MemoryItem]:
         found = await engine.read(items_where(what, page, shared=shared, staying=staying))
         said = as_one_session(found[::-1], session)
         if looked_at is not None:
@@ -169,7 +170,11 @@ async def read_window(
 
 
 async def _window(
-    read: Callable[..., Awaitable[list[MemoryItem]]], wanted: Filter, much: _Wanted, *, reads_staying: bool
+    read: Callable[[Filter, Page, bool], Awaitable[list[MemoryItem]]],
+    wanted: Filter,
+    much: _Wanted,
+    *,
+    reads_staying: bool,
 ) -> list[MemoryItem]:
     """Return the window of a conversation, oldest first; ``read`` returns the items that it needs."""
     guesses = [_FIRST_LOOK] if much.tokens is not None else []
@@ -187,7 +192,7 @@ async def _window(
         size *= _FURTHER
     if not reads_staying:
         known = {item.id for item in said}
-        staying = [item for item in await read(wanted.also(ONLY_STAYING), AS_ADDED) if item.id not in known]
+        staying = [item for item in await read(wanted.also(ONLY_STAYING), AS_ADDED, False) if item.id not in known]
     weight = filter_weight(len(staying) + len(said))
     shown = await offload(weight, much.cut, said, staying)
     # A group that says how many it is has lost nothing: else it would not be shown.
@@ -195,5 +200,5 @@ async def _window(
     if not groups:
         return shown
     known = {item.id for item in (*staying, *said)}
-    members = await read(wanted.also(Value("group", False, "$in", groups)), AS_ADDED)
+    members = await read(wanted.also(Value("group", False, "$in", groups)), AS_ADDED, False)
     return await offload(weight, much.cut, said, staying, [item for item in members if item.id not in known])

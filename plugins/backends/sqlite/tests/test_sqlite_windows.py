@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Coroutine
 from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
+from noted_reads import NotesReads, NotesSingleReads
 
 from memoranda import AIMemory, HumanMemory, MemoryItem, MemoryMetadata, SummaryMemory, SystemMemory
-from memoranda.store.backend import Engine, Filter, Layer, Page, Query, items_where
+from memoranda.store.backend import Filter, Page, items_where
 from memoranda.store.layers import add_layer
 from memoranda_sqlite import SQLiteMemoryStore
 
@@ -24,26 +24,6 @@ BOUNDS: list[dict[str, Any]] = [
     {"limit": 3, "where": {"content": {"$ne": "said 3"}}},
     {"rounds": 1, "min_trust": "agent"},
 ]
-
-
-class NotesReads(Layer):
-    """Notes what is read, and changes nothing of it. An engine is not asked for what stays through it."""
-
-    name = "notes"
-
-    def __init__(self, inner: Engine) -> None:
-        super().__init__(inner)
-        self.queries: list[Query[Any]] = []
-
-    def read(self, query: Query[Any]) -> Coroutine[Any, Any, list[Any]]:
-        self.queries.append(query)
-        return self.inner.read(query)
-
-
-class NotesSingleReads(NotesReads):
-    """Lets what every window shows be asked for with the rest."""
-
-    keeps_pages = True
 
 
 def history(chance: Random, staying: int) -> list[MemoryItem]:

@@ -9,9 +9,8 @@ from typing import Any
 from memoranda.items import SCOPE_FIELDS
 from memoranda.shapes import json_text
 from memoranda.store import Order
-from memoranda.store.backend import AS_ADDED, Condition, Filter, InScope, Listing, Page, Value, key_bounds
+from memoranda.store.backend import AS_ADDED, ONLY_STAYING, Condition, Filter, InScope, Listing, Page, Value, key_bounds
 from memoranda.trust import Trust
-from memoranda.windowing import STAYING
 from memoranda_backend.sql import Change, Dialect, Parameters, Statement, Statements, trust_text
 from memoranda_postgres.rows import READ_COLUMNS, UPDATED, jsonb_text, owner_of, value_condition
 from memoranda_postgres.terms import FOLDED
@@ -23,8 +22,6 @@ EVERY_ITEM = f"{SEQUENCE} > 0"
 
 STAYING_ITEMS = "memory_type IN ('system', 'summary')"
 """The condition on what every window of a conversation shows. The server finds its index by this very text."""
-
-_ONLY_STAYING = Value("memory_type", False, "$in", list(STAYING))
 
 MOMENT = "moment"
 """The column with the time of ``created_at``: a quarter as long as the text, and in the same order."""
@@ -207,7 +204,7 @@ class PostgresDialect(Dialect):
 
     def value(self, parameters: Parameters, condition: Value) -> str:
         """Return the condition on a value; see :mod:`memoranda_postgres.rows`."""
-        if condition == _ONLY_STAYING:
+        if condition == ONLY_STAYING:
             return STAYING_ITEMS
         return value_condition(self.by_ids, parameters, condition)
 

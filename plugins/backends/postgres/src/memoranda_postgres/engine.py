@@ -62,6 +62,7 @@ _MOST_PARTS = 5
 and a branch of several forks would be planned with every read."""
 
 _MOST_LONG = 10_000
+"""Of how many conversations an engine keeps that they are long."""
 
 
 class PostgresEngine(Engine):

@@ -17,19 +17,18 @@ from typing import Any
 
 from memoranda.shapes import json_text
 from memoranda.store import namespace_key
-from memoranda.store.backend import OPERATORS, Condition, Value
+from memoranda.store.backend import ONLY_STAYING, OPERATORS, Condition, Value
 from memoranda_backend.sql import ITEM_COLUMNS, Parameters
 from memoranda_sqlite.tables import FURTHER_COLUMNS, LATEST, OLDEST, STAYING, microseconds
 
 _TEXT_COLUMNS = frozenset({*ITEM_COLUMNS, *FURTHER_COLUMNS} - {"metadata", "extra_json", "version", "namespace"})
 _COMPARED = {"$gt": ">", "$gte": ">=", "$lt": "<", "$lte": "<="}
 _LARGEST = 2**63 - 1
-_STAYING = Value("memory_type", False, "$in", ["system", "summary"])
 
 
 def is_staying(condition: Condition) -> bool:
     """Return True if a condition asks for system items and summaries, as every window does."""
-    return condition == _STAYING
+    return condition == ONLY_STAYING
 
 
 def value_text(parameters: Parameters, condition: Value) -> str:

@@ -17,6 +17,7 @@ from memoranda.items import SCOPE_FIELDS, MemoryItem
 from memoranda.loops import filter_weight, offload
 from memoranda.store import Owner, namespace_key
 from memoranda.store.backend import (
+    ONLY_STAYING,
     Archived,
     Below,
     Condition,
@@ -29,7 +30,6 @@ from memoranda.store.backend import (
     OfUsers,
     Value,
 )
-from memoranda.windowing import STAYING
 from memoranda_vector.batch_columns import microseconds
 from memoranda_vector.column_index import NONE, ColumnIndex, Rows
 from memoranda_vector.table import Table
@@ -41,8 +41,6 @@ _OPERATORS = ("$eq", "$ne", "$in")
 
 _COUNTING = 100
 """How many rows are counted in the time that one item takes."""
-
-_ONLY_STAYING = Value("memory_type", False, "$in", list(STAYING))
 
 _Candidates = tuple[int, Callable[[], Rows]]
 """The number of rows, at most, and a function that lists them."""
@@ -65,7 +63,7 @@ def staying_before(table: Table, rows: Rows | None, page: Rows) -> Rows:
     """Return the rows that were added before those of a page and stay in every window, the last added first."""
     rows = table.listed(rows)
     rows = rows[table.added[rows] < table.added[page[-1]]]
-    return table.newest_first(rows[_passing(table, _ONLY_STAYING, rows)], order="added")
+    return table.newest_first(rows[_passing(table, ONLY_STAYING, rows)], order="added")
 
 
 def newest_row(table: Table, wanted: Filter, after: int = -1) -> int | None:

@@ -158,9 +158,8 @@ def _check(record: Record) -> None:
     texts += [text for text in (record.valid_from, record.valid_to, record.undoes, record.key) if text is not None]
     if not all(isinstance(text, str) for text in texts) or not record.sources:
         raise ValueError("a text is missing")
-    if not isinstance(record.qualifiers, Mapping) or not isinstance(record.confidence, (int, float)):
-        raise ValueError("a field is of another type")
-    if not isinstance(record.doubtful, bool):
+    typed = ((record.qualifiers, Mapping), (record.confidence, (int, float)), (record.doubtful, bool))
+    if not all(isinstance(value, kind) for value, kind in typed):
         raise ValueError("a field is of another type")
     if record.kind not in get_args(ChangeKind) or (record.kind in _ASSERTING and record.value is None):
         raise ValueError("this kind of change asserts something else")

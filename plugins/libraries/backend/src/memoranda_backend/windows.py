@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from memoranda.items import MemoryItem
-from memoranda.store.backend import AS_ADDED, Query, Value
-from memoranda.windowing import STAYING
+from memoranda.store.backend import AS_ADDED, ONLY_STAYING, Query
 
 
 async def staying_apart(
@@ -16,7 +15,6 @@ async def staying_apart(
     found = await read(query._replace(staying=False))
     if len(found) < query.page.limit:
         return found
-    of_type = Value("memory_type", False, "$in", list(STAYING))
-    staying = await read(query.also(of_type)._replace(page=AS_ADDED, staying=False))
+    staying = await read(query.also(ONLY_STAYING)._replace(page=AS_ADDED, staying=False))
     known = {item.id for item in found}
     return [*found, *(item for item in staying if item.id not in known)]

@@ -133,14 +133,11 @@ class _Kind(NamedTuple):
     usual: str
 
 
-_KINDS: dict[type[MemoryItem], _Kind] = {}
-
-
+@cache
 def _kind(cls: type[MemoryItem]) -> _Kind:
-    """Return how rows become items of a class, and keep it for the next ones."""
+    """Return how rows become items of a class."""
     fields = TRUSTED.get(cls)
-    kind = _KINDS[cls] = _Kind(fields, {} if fields is None else fields.blank, _USUAL.get(cls, "{}"))
-    return kind
+    return _Kind(fields, {} if fields is None else fields.blank, _USUAL.get(cls, "{}"))
 
 
 def unpack(row: Sequence[Any], types: Mapping[str, type[MemoryItem]] = BUILTIN_TYPES) -> MemoryItem:
@@ -182,7 +179,7 @@ def unpack_all(
             ):
                 raise TypeError("a column holds a value of the wrong type")
             cls = types.get(memory_type, MemoryItem)
-            known, blank, usual = _KINDS.get(cls) or _kind(cls)
+            known, blank, usual = _kind(cls)
             fields = blank.copy()
             fields["id"] = item_id
             fields["content"] = content
